@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server, stopped, told};
+use place::{Place, Running, Stopped, can_serve, gone_soon, mounts_by, named, server, stopped, told};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
@@ -170,7 +170,7 @@ fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
     let end = running.end();
     end.exits(1).says("time limit").says("device's server, which stood still, was killed");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
-    assert!(!lives(stopped.0));
+    gone_soon(stopped.0);
     assert_eq!(mounts_by(process), Vec::<String>::new());
     let states = "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)";
     assert_eq!(place.rows("out.db", states), "failed done", "{end}");
@@ -192,7 +192,7 @@ fn ctrl_c_ends_a_run_whose_device_stopped() {
     let process = running.process();
     running.end().ends_by(libc::SIGINT).says("--resume");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
-    assert!(!lives(stopped.0));
+    gone_soon(stopped.0);
     assert_eq!(mounts_by(process), Vec::<String>::new());
 }
 
@@ -235,7 +235,7 @@ fn a_stack_whose_server_stopped_goes_down_in_time() {
     let begin = Instant::now();
     place.fathom(&["stack", "down", &name]).exits(1).says("stood still and was killed");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
-    assert!(!lives(stopped.0));
+    gone_soon(stopped.0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
     assert!(!place.fathom(&["stack", "list"]).stdout.contains(&name), "nothing is left of it");
 }

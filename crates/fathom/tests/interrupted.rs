@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fathom_stack::guest::Kernel;
-use place::{Place, Stopped, can_serve, lives, mounts_by, named, server, servers, told};
+use place::{Place, Stopped, can_serve, gone_soon, mounts_by, named, server, servers, told};
 
 /// What is enough for a laboratory to notice that a device stands still, and to take down what is
 /// there, on a busy machine too; less than [`Stopped`] waits.
@@ -166,13 +166,13 @@ fn a_guest_whose_device_stops_ends_within_the_limit_or_at_ctrl_c() {
                 let message = place.rows("out.db", "SELECT message FROM run WHERE status = 'failed'");
                 assert!(message.contains("time limit") && message.contains("stood still"), "{message}");
                 // It was killed, and is gone when a processor has had time for that.
-                running.wait_until(|| !lives(stopped.0));
+                gone_soon(stopped.0);
             }
             running.interrupt();
             let process = running.process();
             running.end().ends_by(libc::SIGINT).says("--resume");
             assert!(begin.elapsed() < IN_TIME, "{:?}", begin.elapsed());
-            assert!(!lives(stopped.0));
+            gone_soon(stopped.0);
             nothing_stays(&place, process);
         }
     }
