@@ -167,10 +167,10 @@ places() {
   echo "p3-places: $work/p3-places.csv"
 }
 
-with=() failed=()
-for name in "${names[@]}"; do
-  experiment=$name.toml
-  chosen=()
+# materials NAME: makes what its experiment names. By itself (below), so that the first command that
+# fails ends it.
+materials() {
+  local experiment=$1.toml needed
   if [ -e "$work/$experiment" ]; then
     for needed in $(grep -o '\./sqlite[^"]*\.so' "$work/$experiment" | sort -u); do
       [ -e "$work/$needed" ] || library "$needed"
@@ -184,17 +184,30 @@ for name in "${names[@]}"; do
       needed=${needed#./aged-}
       [ -e "$work/aged-$needed" ] || aged "aged-$needed" "${needed%.img}"
     done
-  else
-    experiment=$name
   fi
-  if [ "$name" = aged-file-system ]; then
-    [ -e "$work/aged.img" ] || aged aged.img ext4
-    chosen=(--set variants=fresh,aged)
-  fi
-  [ ! -e "$work/$name.db" ] || chosen+=(--resume)
-  (cd "$work" &&
-    "$fathom" run "$experiment" "${chosen[@]}" --seed "$seed" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet) ||
+  [ "$1" != aged-file-system ] || [ -e "$work/aged.img" ] || aged aged.img ext4
+}
+
+with=() failed=()
+for name in "${names[@]}"; do
+  experiment=$name.toml
+  chosen=()
+  [ -e "$work/$experiment" ] || experiment=$name
+  [ "$name" != aged-file-system ] || chosen=(--set variants=fresh,aged)
+  # `set -e` does nothing where somebody asks whether a command succeeds.
+  set +e
+  (set -e; materials "$name")
+  made=$?
+  set -e
+  # What is there of it from before is judged all the same.
+  if [ "$made" -ne 0 ]; then
     failed+=("$name")
+  else
+    [ ! -e "$work/$name.db" ] || chosen+=(--resume)
+    (cd "$work" &&
+      "$fathom" run "$experiment" "${chosen[@]}" --seed "$seed" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet) ||
+      failed+=("$name")
+  fi
   # The others are measured all the same, and what there is of this one is judged.
   [ -e "$work/$name.db" ] || continue
   if [ "$name" = aged-hour ]; then

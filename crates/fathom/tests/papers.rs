@@ -144,7 +144,13 @@ fn the_same_data_give_the_same_verdicts() {
     let output = papers(&["--with", &pair, "--with", &flush]);
     assert!(output.status.success(), "{}", said(&output));
     let end = " verdicts, 1 of them by the new results; 0 of them another than the published";
-    assert!(String::from_utf8_lossy(&output.stdout).contains(end), "{}", said(&output));
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert!(listed.contains(end), "{}", said(&output));
+    // With the numbers of both, which stood nowhere: how far off a row was took another command.
+    let numbers: Vec<&str> = listed.lines().filter(|line| line.starts_with("    ")).collect();
+    let [only] = &numbers[..] else { panic!("{numbers:?}") };
+    let (new, old) = only.trim().strip_suffix(')').unwrap().split_once("  (published: ").unwrap();
+    assert!(new == old && new.contains("x ["), "{only}");
     let output = papers(&["--with", "no-such=x.db"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("there are: "), "{}", said(&output));

@@ -51,6 +51,7 @@ impl Place {
             .env("FATHOM", self.path("fathom"))
             .env("OUT", self.path("out"))
             .env("MOBIBENCH", self.path("mobibench"))
+            .env("SQLITE", self.path("sqlite"))
             .env_remove("SEED")
             .output()
             .unwrap()
@@ -112,6 +113,23 @@ fn what_failed_is_told_and_the_others_are_measured() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("not measured whole: p4-flush"), "{output:?}");
     assert!(place.asked().contains("papers --with p1-card="));
+}
+
+/// A release of SQLite that nobody carries any more but its own repository, on a machine without a
+/// way there, ended it: what came behind was not measured, and what came before not judged.
+#[test]
+fn what_cannot_be_made_keeps_nobody_else_from_being_measured() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("sqlite/3.7.11")).unwrap();
+    std::fs::write(place.path("sqlite/3.7.11/sqlite3.c"), "#define SQLITE_VERSION \"3.7.8\"\n").unwrap();
+    let output = place.again(&["lifetime", "p2-limit", "p1-card"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("SQLite 3.7.11: ") && told.contains("not measured whole: p2-limit;"), "{told}");
+    let asked = place.asked();
+    assert!(asked.contains("run p1-card.toml") && !asked.contains("run p2-limit.toml"), "{asked}");
+    let judged = asked.lines().find(|line| line.starts_with("papers --with ")).unwrap();
+    assert!(judged.contains("lifetime=") && judged.contains("p1-card="), "{asked}");
 }
 
 /// Recorded calls are imported as they are, and for another experiment with other syncs.

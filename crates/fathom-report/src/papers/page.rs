@@ -78,6 +78,9 @@ pub struct PrintedPage {
     pub figures: Vec<(String, String)>,
     /// Every finding with its verdict, in the order of the page: table, finding, verdict.
     pub verdicts: Vec<(String, String, Verdict)>,
+    /// Of each of them, in the same order, the data set that it is of, where it is of one, and what
+    /// was measured.
+    pub measured: Vec<(Option<String>, String)>,
 }
 
 impl Papers {
@@ -96,6 +99,8 @@ pub(super) struct Printer<'a> {
     papers: &'a Papers,
     figures: Vec<(String, String)>,
     verdicts: Tally,
+    /// What was measured of each, and the data set.
+    measured: Vec<(Option<String>, String)>,
     /// Tables of findings that were printed, and data sets that something was printed of.
     shown: BTreeSet<String>,
     used: BTreeSet<String>,
@@ -105,8 +110,9 @@ pub(super) struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     pub fn new(papers: &'a Papers) -> Printer<'a> {
-        let (figures, verdicts, given) = (Vec::new(), Tally::default(), GivenCounts::default());
-        Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new(), given }
+        let (figures, measured) = (Vec::new(), Vec::new());
+        let (verdicts, given) = (Tally::default(), GivenCounts::default());
+        Printer { papers, figures, verdicts, measured, shown: BTreeSet::new(), used: BTreeSet::new(), given }
     }
 
     pub fn print(mut self) -> Result<PrintedPage, PapersError> {
@@ -124,7 +130,7 @@ impl<'a> Printer<'a> {
             }
         }
         self.check_used(&source)?;
-        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts.0 })
+        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts.0, measured: self.measured })
     }
 
     /// Prints a text with directives. What fails is told with its place in the text.
@@ -354,6 +360,7 @@ impl<'a> Printer<'a> {
             );
             self.used.extend(finding.data.clone());
             self.verdicts.0.push((table.to_owned(), finding.finding.clone(), judged.verdict));
+            self.measured.push((finding.data.clone(), judged.measured));
         }
         self.shown.insert(table.to_owned());
         Ok(printed)

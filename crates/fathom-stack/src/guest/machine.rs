@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use fathom_probe::Note;
 use serde::{Deserialize, Serialize};
 
+use super::clock::ClockBounds;
 use super::error::GuestError;
 use super::inherit::inherit;
 use super::kernel::Kernel;
@@ -45,8 +46,15 @@ const DEATH: Duration = Duration::from_secs(10);
 /// How long a guest that has closed its line may take to have ended, which tells how: its memory is
 /// given back before that.
 const GONE_LIMIT: Duration = Duration::from_secs(20);
-/// How often its clock is asked for: on a busy machine most answers wait for a processor.
+/// How near its clock is to be known, ns: with the first answers, if they are as quick as that …
+const CLOCK_NEAR_NS: u64 = 100_000;
+/// … and else with so many, …
 const CLOCK_READINGS: usize = 15;
+/// … or with more: on a busy machine most answers wait for a processor. A random request of a card
+/// takes as much.
+const CLOCK_FAR_NS: u64 = 1_000_000;
+/// How long it is asked for until it is.
+const CLOCK_LIMIT: Duration = Duration::from_secs(3);
 /// How much of the kernel's last words is kept.
 const CONSOLE_KEPT: usize = 8192;
 /// Largest memory of a guest, MiB; it takes of the host's what it uses.
@@ -233,19 +241,20 @@ impl Guest {
     /// # Errors
     /// The guest has ended, or does not answer.
     pub fn clock_difference_ns(&mut self) -> Result<i64, GuestError> {
-        // Of the answer that was on its way for the shortest time: half of that is the error.
-        let mut nearest: Option<(u64, i64)> = None;
-        for _ in 0..CLOCK_READINGS {
+        let mut bounds = ClockBounds::new();
+        let begin = Instant::now();
+        for readings in 1.. {
             let before = now_ns();
             let answer = self.ask(&Ask::Clock, ANSWER_LIMIT)?;
-            let way = now_ns().saturating_sub(before);
+            let after = now_ns();
             let Answer::Clock { now_ns: there } = answer else { return Err(self.unexpected(answer)) };
-            let here = before + way / 2;
-            if nearest.is_none_or(|(shortest, _)| way < shortest) {
-                nearest = Some((way, there.cast_signed().wrapping_sub(here.cast_signed())));
+            bounds.read(before, there, after);
+            let near_ns = if readings < CLOCK_READINGS { CLOCK_NEAR_NS } else { CLOCK_FAR_NS };
+            if bounds.width_ns() <= near_ns || begin.elapsed() >= CLOCK_LIMIT {
+                break;
             }
         }
-        Ok(nearest.map_or(0, |(_, difference)| difference))
+        Ok(bounds.middle_ns())
     }
 
     /// As [`crate::floor_probe`], in the guest.

@@ -13,6 +13,7 @@
 pub mod agent;
 mod build;
 mod build_error;
+mod clock;
 mod error;
 mod inherit;
 pub(crate) mod keeper;

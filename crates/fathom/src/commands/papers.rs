@@ -23,7 +23,6 @@ pub fn run(asked: &PapersArgs) -> super::Result {
     }
     let printed = papers.print().map_err(refused)?;
     if !asked.with.is_empty() {
-        let published = printed.verdicts;
         let mut names = BTreeSet::new();
         for pair in &asked.with {
             let (name, results) = pair.split_once('=').ok_or_else(|| {
@@ -33,7 +32,7 @@ pub fn run(asked: &PapersArgs) -> super::Result {
             names.insert(name);
         }
         let judged = names.iter().map(|name| papers.judged_by(name)).sum();
-        return again(&published, &papers.print().map_err(refused)?, judged);
+        return again(&printed, &papers.print().map_err(refused)?, &names, judged);
     }
     match (&asked.out, &asked.check) {
         (Some(out), None) => write(&printed, out, &asked.source),
@@ -110,23 +109,25 @@ fn check(printed: &PrintedPage, page: &Path) -> super::Result {
     }
 }
 
-/// Lists every verdict of the published data beside that of the new, by which so many are judged.
-fn again(
-    published: &[(String, String, fathom_report::FindingVerdict)],
-    new: &PrintedPage,
-    judged: usize,
-) -> super::Result {
+/// Lists every verdict of the published data beside that of the new, by which so many are judged. Of
+/// rows that the new data sets measured the numbers of both stand below.
+fn again(published: &PrintedPage, new: &PrintedPage, names: &BTreeSet<&str>, judged: usize) -> super::Result {
     let mut changed = 0;
-    for ((table, finding, before), (_, _, now)) in published.iter().zip(&new.verdicts) {
+    let verdicts = published.verdicts.iter().zip(&new.verdicts);
+    let numbers = published.measured.iter().zip(&new.measured);
+    for (((table, finding, before), (_, _, now)), ((data, then), (_, here))) in verdicts.zip(numbers) {
         let is_same = before == now;
         changed += usize::from(!is_same);
         let mark = if is_same { " " } else { "!" };
-        let then = if is_same { String::new() } else { format!("  (published: {before})") };
-        say!("{mark} {table}: {finding}: {now}{then}");
+        let was = if is_same { String::new() } else { format!("  (published: {before})") };
+        say!("{mark} {table}: {finding}: {now}{was}");
+        if data.as_deref().is_some_and(|data| names.contains(data)) {
+            say!("    {here}  (published: {then})");
+        }
     }
     say!(
         "{} verdicts, {judged} of them by the new results; {changed} of them another than the published",
-        published.len()
+        published.verdicts.len()
     );
     Ok(if changed == 0 { Outcome::Good } else { Outcome::Failed })
 }
