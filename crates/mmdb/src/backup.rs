@@ -21,7 +21,7 @@ use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
 use crate::medium::{Entry, Medium, MediumFile};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
-use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_name, check_places};
+use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_name, check_places, is_reserved};
 use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
@@ -53,6 +53,27 @@ pub(crate) fn claim(medium: &dyn Medium, to: &Path, logs: &[&Path], locks: &mut 
     }
     // Who was faster may have come and gone.
     all().try_for_each(|dir| require_empty(medium, dir))
+}
+
+/// Takes away what a copy that failed has written to its places, which were claimed: files with
+/// names of a database's, and the `others` that it made. They would keep the room that a full disk
+/// lacks, and the places from the next copy. What cannot be removed stays, and is no database: the
+/// manifest goes before all that it names.
+pub(crate) fn take_back(medium: &dyn Medium, to: &Path, logs: &[&Path], others: &[PathBuf]) {
+    let manifest = to.join(manifest::NAME);
+    if medium.entry(&manifest).is_ok_and(|there| there.is_some()) {
+        let _ = medium.remove(&manifest);
+        let _ = medium.sync_dir(to);
+    }
+    for dir in [to].into_iter().chain(logs.iter().copied()) {
+        for name in medium.list(dir).unwrap_or_default() {
+            let path = dir.join(&name);
+            if name != LOCK && (is_reserved(&name) || others.contains(&path)) {
+                let _ = medium.remove(&path);
+            }
+        }
+        let _ = medium.sync_dir(dir);
+    }
 }
 
 /// What a backup did.
@@ -141,10 +162,20 @@ impl Engine {
         // A database of its own from now on: its log and the original's cannot be mistaken for each
         // other.
         let target = Target { medium, to, dirs, identity: Identity::random() };
+        let done = self.copy_into(&target, for_standby);
+        if done.is_err() {
+            take_back(medium, to, &target.dirs.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &[]);
+        }
+        done
+    }
+
+    /// Copies the database into places that are claimed.
+    fn copy_into(&self, target: &Target<'_>, for_standby: bool) -> Result<BackupStats> {
+        let (medium, to) = (target.medium, target.to);
         let stated = self.stated();
         let streams = self.log.streams.len();
         let of_one_moment = self.options.snapshot_memory > 0 && !for_standby;
-        let copied = if of_one_moment { self.copy_snapshot(&target)? } else { None };
+        let copied = if of_one_moment { self.copy_snapshot(target)? } else { None };
         let (copied, logs, log_bytes) = match copied {
             Some(copied) => {
                 self.make_durable()?;
@@ -155,9 +186,9 @@ impl Engine {
                 (copied, vec![Inventory::default(); streams], 0)
             }
             None => {
-                let copied = self.copy_as_it_is(&target)?;
+                let copied = self.copy_as_it_is(target)?;
                 self.make_durable()?;
-                let (logs, bytes) = self.copy_log(&target, &stated, copied.g0, copied.g1)?;
+                let (logs, bytes) = self.copy_log(target, &stated, copied.g0, copied.g1)?;
                 (copied, logs, bytes)
             }
         };
@@ -315,7 +346,7 @@ impl Engine {
 /// [`Error::Io`]; [`Error::NoDatabase`] if `from` has no manifest; [`Error::Corrupt`] if that is
 /// damaged, or a segment or the file of images is missing; [`Error::File`] if one of them is a
 /// link; [`Error::Directory`] if a log directory is missing, or `to` is not empty; [`Error::Io`]
-/// with `WouldBlock` while another copy is made there.
+/// with `WouldBlock` while another copy is made there. What was written is taken away again.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
     documented("restore", || {
         let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
@@ -331,28 +362,46 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
         require_images(medium, from, &m)?;
         check_places(to, options, m.logs.len(), true)?;
         let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
-        claim(medium, to, &targets.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
-        let logs = found.homes.iter().map(|h| h.dir.as_path()).zip(targets.iter().map(AsRef::as_ref));
-        for (i, (a, b)) in logs.chain([(from, to)]).enumerate() {
-            let names = medium.list(a).map_err(Error::io("list", a))?;
-            let ours = [LOCK, mark::NAME, manifest::NAME];
-            for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
-                // What a link leads to is no part of the backup.
-                if medium.entry(&a.join(n)).map_err(Error::io("look at", &a.join(n)))? == Some(Entry::Symlink)
-                {
-                    continue;
-                }
-                copy(medium, &a.join(n), &b.join(n))?;
-            }
-            // Before its first opening a database has no marks.
-            if i < targets.len() && m.life().is_some() {
-                Mark { identity: m.identity, stream: i as u32, life: m.life() }.store(medium, b)?;
-            }
-            medium.sync_dir(b).map_err(Error::io("sync", b))?;
+        let logs: Vec<&Path> = targets.iter().map(AsRef::as_ref).collect();
+        claim(medium, to, &logs, &mut locks)?;
+        let places = found.homes.iter().map(|h| h.dir.as_path()).zip(logs.iter().copied());
+        let mut made = Vec::new();
+        let done = restore_into(medium, places.chain([(from, to)]), &m, &mut made)
+            // Last, so that a copy that was cut off is no database.
+            .and_then(|()| m.store(medium, to).map(drop).map_err(|e| e.1));
+        if done.is_err() {
+            take_back(medium, to, &logs, &made);
         }
-        // Last, so that a copy that was cut off is no database.
-        m.store(medium, to).map(drop).map_err(|e| e.1)
+        done
     })
+}
+
+/// Copies each directory to its place, but for what the copy has of its own. The log's come first,
+/// in the order of their streams. What is about to be made of other names is noted in `made`.
+fn restore_into<'a>(
+    medium: &dyn Medium,
+    places: impl Iterator<Item = (&'a Path, &'a Path)>,
+    m: &Manifest,
+    made: &mut Vec<PathBuf>,
+) -> Result<()> {
+    for (i, (a, b)) in places.enumerate() {
+        let names = medium.list(a).map_err(Error::io("list", a))?;
+        let ours = [LOCK, mark::NAME, manifest::NAME];
+        for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
+            // What a link leads to is no part of the backup.
+            if medium.entry(&a.join(n)).map_err(Error::io("look at", &a.join(n)))? == Some(Entry::Symlink) {
+                continue;
+            }
+            made.push(b.join(n));
+            copy(medium, &a.join(n), &b.join(n))?;
+        }
+        // Before its first opening a database has no marks.
+        if i < m.logs.len() && m.life().is_some() {
+            Mark { identity: m.identity, stream: i as u32, life: m.life() }.store(medium, b)?;
+        }
+        medium.sync_dir(b).map_err(Error::io("sync", b))?;
+    }
+    Ok(())
 }
 
 /// Refuses a backup without the file of images that its manifest names: the copy would be refused

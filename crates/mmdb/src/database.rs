@@ -748,7 +748,8 @@ impl Database {
     /// # Errors
     /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Corrupt`] if the piece of
     /// log cannot be read; [`Error::Unsupported`] of a database that is opened with
-    /// [`Options::reference`], which has no log; [`Error::Poisoned`].
+    /// [`Options::reference`], which has no log; [`Error::Poisoned`]. What was written to `to` is
+    /// taken away again.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
         documented("Database::backup", || self.0.engine.backup(to.as_ref()))
     }

@@ -1,11 +1,12 @@
 //! Explicit salvage of a database that refuses to open, and read-only inspection.
 
-use crate::backup::claim;
+use crate::backup::{claim, take_back};
 use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::record::{self, Kind};
 use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
+use crate::medium::Medium;
 use crate::options::Options;
 use crate::recovery::buffer::Buffer;
 use crate::recovery::survey::{Locks, Purpose, Survey};
@@ -70,7 +71,8 @@ pub struct SalvageReport {
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest itself is unreadable or missing;
 /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty, or [`Options::stream_dirs`] names what
-/// cannot be; [`Error::Io`] with `WouldBlock` while another copy is made there.
+/// cannot be; [`Error::Io`] with `WouldBlock` while another copy is made there. What was written is
+/// taken away again.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<SalvageReport> {
     documented("salvage", || {
         let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
@@ -78,46 +80,49 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
             recovery::read(from, options, true)?.ok_or_else(|| Error::NoDatabase { dir: from.to_owned() })?;
         let mut locks = Locks::default();
         claim(medium, to, &[], &mut locks)?;
-        let cut = loaded.report.cut;
-        let path = to.join(manifest::image_name(0));
-        let file = medium.create(&path).map_err(Error::io("create", &path))?;
-        let mut images = Vec::new();
-        let mut rows = 0;
-        for t in loaded.tables().filter(|t| t.logging != Logging::Volatile) {
-            rows += t.rows();
-            for (number, c) in t.containers.iter() {
-                let bytes = c.bytes.read();
-                let image = images.len() as u32;
-                file.write_at(u64::from(image) * bytes.len() as u64, &bytes)
-                    .map_err(Error::io("write", &path))?;
-                images.push(Image {
-                    table: t.id,
-                    number,
-                    class: c.class,
-                    image,
-                    crc: crc32c::crc32c(&bytes),
-                });
-            }
+        let done = save(medium, to, loaded);
+        if done.is_err() {
+            take_back(medium, to, &[], &[]);
         }
-        file.sync().map_err(Error::io("sync", &path))?;
-        medium.sync_dir(to).map_err(Error::io("sync", to))?;
-        let old = loaded.manifest();
-        // A database of its own, without a log: its first opening makes the streams' directories.
-        let identity = Identity::random();
-        let m = Manifest {
-            identity,
-            lineage: Lineage::new(identity),
-            closed: true,
-            horizon: cut,
-            before: None,
-            epochs: Vec::new(),
-            logs: vec![Inventory::default(); old.logs.len()],
-            checkpoint: Some(PublishedCheckpoint { side: 0, g0: cut, g1: cut, images }),
-            ..old.clone()
-        };
-        m.store(medium, to).map_err(|e| e.1)?;
-        Ok(SalvageReport { cut, rows, problems: loaded.problems })
+        done
     })
+}
+
+/// Writes what was read as a database of its own into a place that is claimed.
+fn save(medium: &dyn Medium, to: &Path, loaded: LoadedDatabase) -> Result<SalvageReport> {
+    let cut = loaded.report.cut;
+    let path = to.join(manifest::image_name(0));
+    let file = medium.create(&path).map_err(Error::io("create", &path))?;
+    let mut images = Vec::new();
+    let mut rows = 0;
+    for t in loaded.tables().filter(|t| t.logging != Logging::Volatile) {
+        rows += t.rows();
+        for (number, c) in t.containers.iter() {
+            let bytes = c.bytes.read();
+            let image = images.len() as u32;
+            file.write_at(u64::from(image) * bytes.len() as u64, &bytes)
+                .map_err(Error::io("write", &path))?;
+            images.push(Image { table: t.id, number, class: c.class, image, crc: crc32c::crc32c(&bytes) });
+        }
+    }
+    file.sync().map_err(Error::io("sync", &path))?;
+    medium.sync_dir(to).map_err(Error::io("sync", to))?;
+    let old = loaded.manifest();
+    // A database of its own, without a log: its first opening makes the streams' directories.
+    let identity = Identity::random();
+    let m = Manifest {
+        identity,
+        lineage: Lineage::new(identity),
+        closed: true,
+        horizon: cut,
+        before: None,
+        epochs: Vec::new(),
+        logs: vec![Inventory::default(); old.logs.len()],
+        checkpoint: Some(PublishedCheckpoint { side: 0, g0: cut, g1: cut, images }),
+        ..old.clone()
+    };
+    m.store(medium, to).map_err(|e| e.1)?;
+    Ok(SalvageReport { cut, rows, problems: loaded.problems })
 }
 
 /// A database read into memory without changing anything on disk: for checking and dumping.

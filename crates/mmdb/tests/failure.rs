@@ -174,6 +174,44 @@ fn a_failed_flush_reaches_waiters_on_other_threads() {
     });
 }
 
+/// A backup that found the disk full kept what it had written: the room that the database itself
+/// lacked then, and its place from the next backup.
+#[test]
+fn a_copy_that_fails_leaves_its_place_empty() {
+    let m = CrashMedium::new(11);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    put(&db, &t, 1).unwrap();
+    db.backup("/backup").unwrap();
+    let copies: [(&str, &dyn Fn(&Path) -> mmdb::Result<()>); 4] = [
+        ("/own", &|to| db.backup(to).map(drop)),
+        ("/standby", &|to| db.backup_for_standby(to).map(drop)),
+        ("/restored", &|to| restore("/backup", to, &options(&m))),
+        ("/saved", &|to| salvage("/backup", to, &options(&m)).map(drop)),
+    ];
+    for (to, copy) in copies {
+        // Each write of it fails, and all behind that.
+        let mut failed = 0;
+        loop {
+            m.set_faults(Faults { write_error_at: Some(m.calls() + failed), ..Faults::default() });
+            let done = copy(Path::new(to));
+            m.set_faults(Faults::default());
+            if done.is_ok() {
+                break;
+            }
+            for dir in [to.to_owned(), format!("{to}/log-0")] {
+                assert!(m.list(Path::new(&dir)).unwrap().is_empty(), "{dir}, call {failed}: {done:?}");
+            }
+            failed += 1;
+            assert!(failed < 1000, "{to}: {done:?}");
+        }
+        assert!(failed > 1, "{to}: nothing was written");
+    }
+    for to in ["/own", "/restored", "/saved"] {
+        assert_eq!(rows(&Database::open(to, options(&m)).unwrap(), "t").len(), 1, "{to}");
+    }
+}
+
 #[test]
 fn a_full_disk_refuses_new_commits_and_loses_none() {
     let m = CrashMedium::new(7);

@@ -373,7 +373,7 @@ pub(crate) fn check_name(medium: &dyn Medium, dir: &Path) -> Result<()> {
 }
 
 /// Names that the database gives to its files.
-fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     let stem = name.strip_suffix(".tmp").unwrap_or(name);
     let images = [manifest::image_name(0), manifest::image_name(1)];
     [LOCK, manifest::NAME, mark::NAME].contains(&stem)
