@@ -371,6 +371,23 @@ fn files_that_are_not_ours_are_never_taken_over() {
     assert_eq!(std::fs::read_to_string(log.join("notes")).unwrap(), "my own");
 }
 
+/// A database was made among the log of another one, and a log beside the manifest of another one:
+/// whoever removed the other one's directory removed both.
+#[test]
+fn a_database_and_the_log_of_another_one_share_no_directory() {
+    let p = Place::new("shared");
+    let (dir, log, other) = (p.join("db"), p.join("log"), p.join("other"));
+    let o = options(std::slice::from_ref(&log));
+    make(&dir, std::slice::from_ref(&log), 5);
+    refused(&p, &log, options(&[]), &["log", "STREAM", "another directory"]);
+    let beside = options(std::slice::from_ref(&dir));
+    refused(&p, &other, beside, &["MANIFEST", "stream 0", "empty directory"]);
+    make(&other, &[], 3);
+    refused(&p, &other, options(&[other.join("log-0"), dir.clone()]), &["MANIFEST", "stream 1"]);
+    whole(&dir, o, 5);
+    whole(&other, options(&[]), 3);
+}
+
 /// The directory is taken away and another database is made in its place while the old handle still
 /// lives: neither its closing nor its threads may write over the new one.
 #[test]

@@ -158,6 +158,11 @@ impl Survey {
                      broken off",
                 ));
             }
+            if purpose == Purpose::Open && names.iter().any(|n| n == mark::NAME) {
+                let what = "the log of a database lies here (there is a STREAM file), and no database does: open the \
+                            directory of that database, or make a new one in another directory";
+                return Err(Error::directory(path, what));
+            }
         }
         if purpose == Purpose::Open {
             (0..2).try_for_each(|side| require_own(medium, &path.join(manifest::image_name(side))))?;
@@ -310,6 +315,14 @@ impl Home {
                 return Err(Error::directory(&self.dir, what));
             }
             (None, _) => {}
+        }
+        let manifest = self.dir.join(manifest::NAME);
+        if medium.entry(&manifest).map_err(Error::io("look at", &manifest))?.is_some() {
+            let what = format!(
+                "a database lies here (there is a MANIFEST); stream {i} of {} is to be made in an empty directory",
+                path.display()
+            );
+            return Err(Error::directory(&self.dir, what));
         }
         if let Some(&n) = self.numbers.first() {
             let what = match m {
