@@ -232,7 +232,10 @@ impl Engine {
                     Ok(Some(bytes)) if !bytes.is_empty() => bytes,
                     Ok(_) => continue,
                     Err(
-                        Error::SnapshotExpired { .. } | Error::NoSuchTable { .. } | Error::Conflict { .. },
+                        Error::SnapshotExpired { .. }
+                        | Error::NoSuchTable { .. }
+                        | Error::Operation { .. }
+                        | Error::Conflict { .. },
                     ) => return Ok(None),
                     Err(e) => return Err(e),
                 };

@@ -231,8 +231,9 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
     ///
     /// # Errors
     /// [`crate::Error::SnapshotExpired`]; [`crate::Error::NoSuchTable`] if the table was filled or
-    /// dropped since, [`crate::Error::NoSuchIndex`] if the index was. Rows are missing then, and
-    /// every further call returns it again.
+    /// dropped since, [`crate::Error::NoSuchIndex`] if the index was; [`crate::Error::Operation`]
+    /// if the table got or lost a column. Rows are missing then, and every further call returns it
+    /// again.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
         documented("SnapshotCursor::next_with", || {
             loop {

@@ -89,8 +89,8 @@ impl<'db> Snapshot<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`] if one of them was filled or dropped since, or got or lost a column;
-    /// [`Error::SnapshotExpired`].
+    /// [`Error::NoSuchTable`] if one of them was filled or dropped since, [`Error::Operation`] if
+    /// it got or lost a column; [`Error::SnapshotExpired`].
     pub fn tables(&self) -> Result<Vec<Table>> {
         documented("Snapshot::tables", || {
             let names = self.db.names.read();

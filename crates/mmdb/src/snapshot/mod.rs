@@ -137,8 +137,16 @@ impl<'db> Snapshot<'db> {
         }
         let there = self.opened.tables.binary_search_by_key(&t.id, |(id, _)| *id);
         let span: Option<Span> = there.ok().and_then(|at| self.opened.tables.get(at)).map(|(_, span)| *span);
-        let same = span.zip(t.life.now()).is_some_and(|(then, now)| then.has_rows_of(now));
-        if same { Ok(()) } else { Err(t.gone()) }
+        match span.zip(t.life.now()) {
+            Some((then, now)) if then.has_rows_of(now) => Ok(()),
+            // It is there, with the same rows in other columns.
+            Some((then, now)) if then.has_places_of(now) => Err(Error::Operation {
+                table: t.schema.name.clone(),
+                operation: "read a snapshot",
+                reason: "columns were added or dropped after it was opened; open another one".to_owned(),
+            }),
+            _ => Err(t.gone()),
+        }
     }
 
     /// As [`Snapshot::stands`], of what was read by index `ix`: one that was dropped has forgotten
@@ -237,7 +245,7 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// [`Error::Value`] or [`Error::Operation`] if the key does not fit the primary key;
     /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
-    /// since.
+    /// since, [`Error::Operation`] if it got or lost a column.
     pub fn get(&self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
         self.get_with(table, key, |row| row.to_row())
     }
@@ -442,7 +450,7 @@ impl<'db> Snapshot<'db> {
     ///
     /// # Errors
     /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
-    /// since.
+    /// since, [`Error::Operation`] if it got or lost a column.
     pub fn scan(&self, table: &Table) -> Result<SnapshotCursor<'_, 'db>> {
         documented("Snapshot::scan", || {
             let t = self.table(table)?;
@@ -466,7 +474,7 @@ impl<'db> Snapshot<'db> {
     ///
     /// # Errors
     /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
-    /// since.
+    /// since, [`Error::Operation`] if it got or lost a column.
     pub fn scan_part(&self, table: &Table, part: usize, parts: usize) -> Result<SnapshotCursor<'_, 'db>> {
         documented("Snapshot::scan_part", || {
             let t = self.table(table)?;
