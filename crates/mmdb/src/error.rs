@@ -300,8 +300,9 @@ pub enum Error {
     },
     /// The log from a commit on, which a standby needs, may be gone.
     #[error(
-        "the log from commit {gsn} to {} was released; begin the standby again from Database::backup_for_standby, or \
-         raise Options::tail_log_bytes (or, where the disk was full, Options::tail_log_floor_bytes)",
+        "the log from commit {gsn} to {} was released; begin the standby again from Database::backup_for_standby, \
+         with a Database::tail open from before the copy until the standby's own is, or raise \
+         Options::tail_log_bytes (or, where the disk was full, Options::tail_log_floor_bytes)",
         .oldest - 1
     )]
     TailLost {

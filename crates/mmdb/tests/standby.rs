@@ -613,6 +613,33 @@ fn a_standby_that_is_ahead_of_its_primary_is_refused() {
     assert!(matches!(Position::from_bytes(&bytes), Err(Error::FramesDamaged { .. })));
 }
 
+/// Checkpoints released the log behind a copy that was on its way, and whoever made another one, as
+/// the error said, was refused again.
+#[test]
+fn a_tail_keeps_the_log_for_a_copy_that_is_on_its_way() {
+    let options = Options { segment_bytes: 16 << 10, ..options() };
+    let (db, t, _) = pair(&options);
+    let fill = || {
+        (0..20).for_each(|id| assert!(put(&db, &t, id) > 0));
+        db.checkpoint().unwrap();
+    };
+    db.backup_for_standby("/late").unwrap();
+    fill();
+    let late = Standby::open("/late", options.clone()).unwrap();
+    let lost = db.tail(&late.position()).unwrap_err();
+    assert!(matches!(lost, Error::TailLost { .. }), "{lost}");
+    assert!(lost.to_string().contains("open from before the copy"), "{lost}");
+    let kept = db.tail(&db.position().unwrap()).unwrap();
+    db.backup_for_standby("/in-time").unwrap();
+    fill();
+    let standby = Standby::open("/in-time", options.clone()).unwrap();
+    let mut tail = db.tail(&standby.position()).unwrap();
+    drop(kept);
+    fill();
+    pump(&mut tail, &standby);
+    assert_eq!(of_standby(&standby), of_primary(&db));
+}
+
 #[test]
 fn log_is_kept_for_who_is_behind_up_to_a_limit() {
     let options = Options {

@@ -18,7 +18,10 @@ impl Database {
     /// Copies the database into the empty directory `to` (on the same medium), for a standby to
     /// begin with, while transactions go on: every commit that was durable when this was called is
     /// in it. Its directory may be brought to another machine, and is opened by
-    /// [`crate::Standby::open`]. [`Database::backup`] is another thing: a database of its own.
+    /// [`crate::Standby::open`]. No log is kept for it on its way: open a [`Database::tail`] at
+    /// [`Database::position`] before, and drop it when the standby's own is open, or a checkpoint
+    /// may release what the standby needs first. [`Database::backup`] is another thing: a database
+    /// of its own.
     ///
     /// ```
     /// # use mmdb::{Database, Options, Standby};
