@@ -1,10 +1,11 @@
 //! How much more a guest's clock shows than this machine's.
 
-/// Between what the difference lies, by readings of the guest's clock between two of this machine's.
+/// Between what the difference lies, by readings of the guest's clock between two of this
+/// machine's.
 ///
 /// An answer was read after it was asked for and before it came, so each reading gives a bound on
-/// either side, and the best of both may be of different readings: of one that was asked for without
-/// waiting, and of one that came without.
+/// either side, and the best of both may be of different readings: of one that was asked for
+/// without waiting, and of one that came without.
 #[derive(Debug)]
 pub(super) struct ClockBounds {
     least_ns: i64,
@@ -39,9 +40,9 @@ impl ClockBounds {
 mod tests {
     use super::*;
 
-    /// What happened: on a busy machine each answer waits somewhere on its way. Half of the shortest
-    /// way was milliseconds, by which a phase lay beside what the device had served: one that was a
-    /// single execution lost a fourth of its time at the device, or a flush.
+    /// What happened: on a busy machine each answer waits somewhere on its way. Half of the
+    /// shortest way was milliseconds, by which a phase lay beside what the device had served: one
+    /// that was a single execution lost a fourth of its time at the device, or a flush.
     #[test]
     fn readings_that_waited_on_different_ways_are_exact_together() {
         // The guest shows 500 less. This one is read at 1010, and its answer waits; the way of the

@@ -109,8 +109,8 @@ fn check(printed: &PrintedPage, page: &Path) -> super::Result {
     }
 }
 
-/// Lists every verdict of the published data beside that of the new, by which so many are judged. Of
-/// rows that the new data sets measured the numbers of both stand below.
+/// Lists every verdict of the published data beside that of the new, by which so many are judged.
+/// Of rows that the new data sets measured the numbers of both stand below.
 fn again(published: &PrintedPage, new: &PrintedPage, names: &BTreeSet<&str>, judged: usize) -> super::Result {
     let mut changed = 0;
     let verdicts = published.verdicts.iter().zip(&new.verdicts);
