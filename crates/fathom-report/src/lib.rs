@@ -62,7 +62,9 @@ pub use advice::{Advice, MeasuredCut};
 pub use anatomy::{anatomy_json, anatomy_svg, anatomy_terminal, anatomy_trace_events};
 pub use compare::{Comparison, Verdict};
 pub use cuts::{Cut, Cuts};
-pub use papers::{Dataset, Papers, PapersError, PrintedPage, SimulatedExports, Verdict as FindingVerdict};
+pub use papers::{
+    Dataset, Papers, PapersError, PrintedFinding, PrintedPage, SimulatedExports, Verdict as FindingVerdict,
+};
 pub use simulation::Simulation;
 pub use style::Style;
 pub use title::subject;

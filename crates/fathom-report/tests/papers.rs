@@ -144,7 +144,7 @@ fn print(findings: &str, page: &str) -> Result<PrintedPage, String> {
 fn a_page_is_printed_with_its_verdicts() {
     let printed = print(FINDINGS, PAGE).unwrap();
     use FindingVerdict::{CannotBeTested, CauseUnknown, Reproduced};
-    let verdicts: Vec<FindingVerdict> = printed.verdicts.iter().map(|(_, _, verdict)| *verdict).collect();
+    let verdicts: Vec<FindingVerdict> = printed.findings.iter().map(|finding| finding.verdict).collect();
     assert_eq!(verdicts, [Reproduced, CauseUnknown, CannotBeTested]);
     let page = &printed.page;
     assert!(
@@ -176,7 +176,7 @@ fn new_results_may_bring_out_what_the_published_did_not() {
     std::fs::write(directory.path().join("p4.toml"), findings).unwrap();
     std::fs::write(directory.path().join("page.md"), PAGE).unwrap();
     let mut papers = Papers::load(directory.path()).unwrap();
-    let verdict = |papers: &Papers| papers.print().unwrap().verdicts[1].2;
+    let verdict = |papers: &Papers| papers.print().unwrap().findings[1].verdict;
     assert_eq!(verdict(&papers), FindingVerdict::CauseMeasured);
     assert_eq!(papers.judged_by("modes"), 2);
     papers.replace("modes", &other).unwrap();
@@ -360,7 +360,7 @@ fn phases_abscissas_and_shares_are_judged() {
     let printed = print_chats(CHATS, CHATS_PAGE).unwrap();
     use FindingVerdict::{CauseUnknown, Reproduced};
     let verdicts = |printed: &PrintedPage| -> Vec<FindingVerdict> {
-        printed.verdicts.iter().map(|(_, _, verdict)| *verdict).collect()
+        printed.findings.iter().map(|finding| finding.verdict).collect()
     };
     assert_eq!(verdicts(&printed)[..2], [Reproduced, Reproduced], "{}", printed.page);
     let page = &printed.page;

@@ -30,6 +30,6 @@ mod verdict;
 
 pub use dataset::Dataset;
 pub use error::PapersError;
-pub use page::PrintedPage;
+pub use page::{PrintedFinding, PrintedPage};
 pub use sources::{Papers, SimulatedExports};
 pub use verdict::Verdict;

@@ -76,11 +76,23 @@ pub struct PrintedPage {
     pub page: String,
     /// Its figures: name of the file, SVG.
     pub figures: Vec<(String, String)>,
-    /// Every finding with its verdict, in the order of the page: table, finding, verdict.
-    pub verdicts: Vec<(String, String, Verdict)>,
-    /// Of each of them, in the same order, the data set that it is of, where it is of one, and what
-    /// was measured.
-    pub measured: Vec<(Option<String>, String)>,
+    /// Every finding, in the order of the page.
+    pub findings: Vec<PrintedFinding>,
+}
+
+/// What was said of a finding.
+#[derive(Debug)]
+pub struct PrintedFinding {
+    /// The name of its table.
+    pub table: String,
+    /// The finding.
+    pub finding: String,
+    /// The data set that it is of, where it is of one.
+    pub data: Option<String>,
+    /// What was measured.
+    pub measured: String,
+    /// The verdict.
+    pub verdict: Verdict,
 }
 
 impl Papers {
@@ -99,8 +111,6 @@ pub(super) struct Printer<'a> {
     papers: &'a Papers,
     figures: Vec<(String, String)>,
     verdicts: Tally,
-    /// What was measured of each, and the data set.
-    measured: Vec<(Option<String>, String)>,
     /// Tables of findings that were printed, and data sets that something was printed of.
     shown: BTreeSet<String>,
     used: BTreeSet<String>,
@@ -110,9 +120,8 @@ pub(super) struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     pub fn new(papers: &'a Papers) -> Printer<'a> {
-        let (figures, measured) = (Vec::new(), Vec::new());
-        let (verdicts, given) = (Tally::default(), GivenCounts::default());
-        Printer { papers, figures, verdicts, measured, shown: BTreeSet::new(), used: BTreeSet::new(), given }
+        let (figures, verdicts, given) = (Vec::new(), Tally::default(), GivenCounts::default());
+        Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new(), given }
     }
 
     pub fn print(mut self) -> Result<PrintedPage, PapersError> {
@@ -130,7 +139,7 @@ impl<'a> Printer<'a> {
             }
         }
         self.check_used(&source)?;
-        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts.0, measured: self.measured })
+        Ok(PrintedPage { page, figures: self.figures, findings: self.verdicts.0 })
     }
 
     /// Prints a text with directives. What fails is told with its place in the text.
@@ -359,8 +368,13 @@ impl<'a> Printer<'a> {
                 finding.figure, finding.finding, finding.paper, judged.measured
             );
             self.used.extend(finding.data.clone());
-            self.verdicts.0.push((table.to_owned(), finding.finding.clone(), judged.verdict));
-            self.measured.push((finding.data.clone(), judged.measured));
+            self.verdicts.0.push(PrintedFinding {
+                table: table.to_owned(),
+                finding: finding.finding.clone(),
+                data: finding.data.clone(),
+                measured: judged.measured,
+                verdict: judged.verdict,
+            });
         }
         self.shown.insert(table.to_owned());
         Ok(printed)

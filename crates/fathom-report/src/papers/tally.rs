@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Verdict;
+use super::{PrintedFinding, Verdict};
 
 /// Every verdict, in the order of a table.
 const ALL: [Verdict; 6] = [
@@ -16,14 +16,14 @@ const ALL: [Verdict; 6] = [
 
 /// Findings by their tables, and what was said of them.
 #[derive(Debug, Default)]
-pub(super) struct Tally(pub Vec<(String, String, Verdict)>);
+pub(super) struct Tally(pub Vec<PrintedFinding>);
 
 impl Tally {
     /// In a sentence.
     pub fn words(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, _, verdict) in &self.0 {
-            *counts.entry(verdict.to_string()).or_default() += 1;
+        for printed in &self.0 {
+            *counts.entry(printed.verdict.to_string()).or_default() += 1;
         }
         let parts: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
         format!("{} findings: {}", self.0.len(), parts.join(" · "))
@@ -32,9 +32,9 @@ impl Tally {
     /// A row for each paper, which the name of a table begins with, and one for all of them.
     pub fn table(&self) -> String {
         let mut papers: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
-        for (table, _, verdict) in &self.0 {
-            let paper = table.split('-').next().unwrap_or(table);
-            papers.entry(paper).or_default().push(*verdict);
+        for printed in &self.0 {
+            let paper = printed.table.split('-').next().unwrap_or(&printed.table);
+            papers.entry(paper).or_default().push(printed.verdict);
         }
         let row = |name: &str, verdicts: &[Verdict]| {
             let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
@@ -47,7 +47,7 @@ impl Tally {
         for (paper, verdicts) in &papers {
             text += &row(paper, verdicts);
         }
-        let all: Vec<Verdict> = self.0.iter().map(|(_, _, verdict)| *verdict).collect();
+        let all: Vec<Verdict> = self.0.iter().map(|printed| printed.verdict).collect();
         text + &row("all", &all)
     }
 }
@@ -58,7 +58,13 @@ mod tests {
 
     #[test]
     fn a_paper_has_a_row() {
-        let of = |table: &str, verdict| (table.to_owned(), String::new(), verdict);
+        let of = |table: &str, verdict| PrintedFinding {
+            table: table.to_owned(),
+            finding: String::new(),
+            data: None,
+            measured: String::new(),
+            verdict,
+        };
         let tally = Tally(vec![
             of("P2-select", Verdict::Reproduced),
             of("P1-points", Verdict::CauseUnknown),

@@ -113,21 +113,19 @@ fn check(printed: &PrintedPage, page: &Path) -> super::Result {
 /// Of rows that the new data sets measured the numbers of both stand below.
 fn again(published: &PrintedPage, new: &PrintedPage, names: &BTreeSet<&str>, judged: usize) -> super::Result {
     let mut changed = 0;
-    let verdicts = published.verdicts.iter().zip(&new.verdicts);
-    let numbers = published.measured.iter().zip(&new.measured);
-    for (((table, finding, before), (_, _, now)), ((data, then), (_, here))) in verdicts.zip(numbers) {
-        let is_same = before == now;
+    for (before, now) in published.findings.iter().zip(&new.findings) {
+        let is_same = before.verdict == now.verdict;
         changed += usize::from(!is_same);
         let mark = if is_same { " " } else { "!" };
-        let was = if is_same { String::new() } else { format!("  (published: {before})") };
-        say!("{mark} {table}: {finding}: {now}{was}");
-        if data.as_deref().is_some_and(|data| names.contains(data)) {
-            say!("    {here}  (published: {then})");
+        let was = if is_same { String::new() } else { format!("  (published: {})", before.verdict) };
+        say!("{mark} {}: {}: {}{was}", now.table, now.finding, now.verdict);
+        if now.data.as_deref().is_some_and(|data| names.contains(data)) {
+            say!("    {}  (published: {})", now.measured, before.measured);
         }
     }
     say!(
         "{} verdicts, {judged} of them by the new results; {changed} of them another than the published",
-        published.verdicts.len()
+        published.findings.len()
     );
     Ok(if changed == 0 { Outcome::Good } else { Outcome::Failed })
 }
