@@ -19,6 +19,7 @@ mod finding;
 mod given;
 mod pace;
 mod page;
+mod printed;
 mod prose;
 mod select;
 mod sheet;
@@ -30,6 +31,7 @@ mod verdict;
 
 pub use dataset::Dataset;
 pub use error::PapersError;
-pub use page::{PrintedFinding, PrintedPage};
+pub use page::PrintedPage;
+pub use printed::PrintedFinding;
 pub use sources::{Papers, SimulatedExports};
 pub use verdict::Verdict;

@@ -58,13 +58,14 @@ use super::failure::Failure;
 use super::finding::Finding;
 use super::given::{GivenCounts, GivenWords};
 use super::pace::Pace;
+use super::printed::PrintedFinding;
 use super::prose;
 use super::select::{Choice, Show, ratio_text};
 use super::sheet::Sheet;
 use super::simulated::Quantity;
 use super::table::Table;
 use super::tally::Tally;
-use super::{Papers, PapersError, Verdict};
+use super::{Papers, PapersError};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
 const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
@@ -78,21 +79,6 @@ pub struct PrintedPage {
     pub figures: Vec<(String, String)>,
     /// Every finding, in the order of the page.
     pub findings: Vec<PrintedFinding>,
-}
-
-/// What was said of a finding.
-#[derive(Debug)]
-pub struct PrintedFinding {
-    /// The name of its table.
-    pub table: String,
-    /// The finding.
-    pub finding: String,
-    /// The data set that it is of, where it is of one.
-    pub data: Option<String>,
-    /// What was measured.
-    pub measured: String,
-    /// The verdict.
-    pub verdict: Verdict,
 }
 
 impl Papers {

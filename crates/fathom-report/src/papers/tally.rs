@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{PrintedFinding, Verdict};
+use super::printed::PrintedFinding;
+use super::verdict::Verdict;
 
 /// Every verdict, in the order of a table.
 const ALL: [Verdict; 6] = [
