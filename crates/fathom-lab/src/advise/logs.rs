@@ -19,14 +19,51 @@ pub(super) struct DatabaseLogs {
 /// The log of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct DatabaseLog {
-    commits: u64,
+    syncs: LogSyncs,
+    /// Bytes written, where there was no checkpoint: into the log alone.
+    bytes: u64,
+}
+
+/// What syncs make safe of the commits in one log, which sync nothing themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct LogSyncs {
+    /// Commits.
+    pub commits: u64,
     /// Those since the last sync.
     unsynced: u64,
     /// The longest run of those.
-    longest: u64,
+    pub longest: u64,
     has_checkpoint: bool,
-    /// Bytes written, where there was no checkpoint: into the log alone.
-    bytes: u64,
+    /// How often it began again though no commit had checkpointed it: the last connection to its
+    /// database had been closed, which does that, or somebody had asked for it.
+    closings: u64,
+}
+
+/// From so many closings on they are how the application works, and no set-up of its database.
+const MANY_CLOSINGS: u64 = 9;
+
+impl LogSyncs {
+    /// Takes the next commit, which made so many calls of sync.
+    pub fn take(&mut self, sync_calls: u64) {
+        // As of one database. The header of a log that begins again is synced before its first
+        // commit is there: what lay in the old one was safe already, and this commit is not. A
+        // checkpoint syncs the log, and then the database.
+        let is_begun_anew = sync_calls == 1;
+        self.closings += u64::from(is_begun_anew && self.unsynced > 0);
+        self.commits += 1;
+        self.unsynced = match sync_calls {
+            0 => self.unsynced + 1,
+            _ => u64::from(is_begun_anew),
+        };
+        self.longest = self.longest.max(self.unsynced);
+        self.has_checkpoint |= sync_calls > 1;
+    }
+
+    /// Whether a longer session would lose no more than the longest run: checkpoints end them, or
+    /// the database is closed again and again, and not by short processes before one long session.
+    pub fn is_made_safe(&self) -> bool {
+        self.has_checkpoint || (self.closings >= MANY_CLOSINGS && self.longest * 2 <= self.commits)
+    }
 }
 
 impl DatabaseLogs {
@@ -36,9 +73,9 @@ impl DatabaseLogs {
         let (mut together, mut at_once) = (0_u64, 0_u64);
         for sample in samples.iter().filter(|sample| sample.split.write_calls > 0) {
             let log = logs.entry(sample.database?).or_default();
-            let before = log.unsynced;
+            let before = log.syncs.unsynced;
             log.take(&sample.split);
-            together = (together + log.unsynced).saturating_sub(before);
+            together = (together + log.syncs.unsynced).saturating_sub(before);
             at_once = at_once.max(together);
         }
         Some(DatabaseLogs { logs: logs.into_values().collect(), at_once, frame_bytes })
@@ -47,10 +84,10 @@ impl DatabaseLogs {
     /// How many commits may be lost of all of them, with room for so many pages in each log before
     /// it is checkpointed, and whether those are all that there were.
     pub fn loss(&self, room: Option<u64>) -> (u64, bool) {
-        let is_all = !self.logs.iter().any(|log| log.has_checkpoint);
-        let commits = match self.logs.iter().all(|log| log.has_checkpoint) {
+        let is_all = !self.logs.iter().any(|log| log.syncs.is_made_safe());
+        let commits = match self.logs.iter().all(|log| log.syncs.is_made_safe()) {
             true => self.at_once,
-            // What is never checkpointed fills its log in a longer session, whatever the others do.
+            // What is never made safe fills its log in a longer session, whatever the others do.
             false => self.logs.iter().map(|log| log.most(room, self.frame_bytes)).sum(),
         };
         (commits.max(self.at_once), is_all)
@@ -59,25 +96,17 @@ impl DatabaseLogs {
 
 impl DatabaseLog {
     fn take(&mut self, split: &Split) {
-        self.commits += 1;
-        self.unsynced = match split.sync_calls {
-            0 => self.unsynced + 1,
-            // As of one database: the sync of a new log's header, or a checkpoint.
-            1 => 1,
-            _ => 0,
-        };
-        self.longest = self.longest.max(self.unsynced);
-        self.has_checkpoint |= split.sync_calls > 1;
+        self.syncs.take(split.sync_calls);
         self.bytes += split.write_bytes;
     }
 
-    /// The longest run without a sync; where nothing was checkpointed, as many commits as fill the
+    /// The longest run without a sync; where nothing makes it safe, as many commits as fill the
     /// log.
     fn most(&self, room: Option<u64>, frame_bytes: u64) -> u64 {
         let pages = self.bytes / frame_bytes.max(1);
-        let room = room.filter(|_| !self.has_checkpoint && pages > 0);
-        let filling = room.map_or(0, |room| (room * self.commits).div_ceil(pages.max(1)));
-        filling.max(self.longest)
+        let room = room.filter(|_| !self.syncs.is_made_safe() && pages > 0);
+        let filling = room.map_or(0, |room| (room * self.syncs.commits).div_ceil(pages.max(1)));
+        filling.max(self.syncs.longest)
     }
 }
 
@@ -126,6 +155,24 @@ mod tests {
         let both = loss("hwwwcHWWCwwWc", 1000);
         assert_eq!(both, (4, false));
         assert_eq!(loss("hHwW", 1), (4, true));
+    }
+
+    /// What happened: of a program that opens and closes its database at each commit a power cut was
+    /// told to take 953 commits, as many as fill the log, for no checkpoint was seen: the one that
+    /// closing makes belongs to no transaction.
+    #[test]
+    fn a_database_that_is_closed_again_and_again_loses_what_it_commits_between() {
+        assert_eq!(loss(&"hw".repeat(100), 1000), (2, false));
+        assert_eq!(loss(&("hw".repeat(100) + &"HWW".repeat(100)), 1000), (2 + 3, false));
+        // Ten sessions are nine closings; of nine it may be a set-up, and the next one longer.
+        assert_eq!(loss(&"hw".repeat(10), 1000).0, 2);
+        assert_eq!(loss(&"hw".repeat(9), 1000), (500, true));
+        // As are many, where the one that followed was most of it.
+        assert_eq!(loss(&("hw".repeat(20) + &"w".repeat(100)), 1000), (500, true));
+        // A log that begins again after its checkpoint was not closed.
+        assert_eq!(loss(&"hwc".repeat(20), 1000), (2, false));
+        // One is closed again and again, and the other never.
+        assert_eq!(loss(&("HW".to_owned() + &"hw".repeat(20)), 1000), (2 + 500, false));
     }
 
     #[test]

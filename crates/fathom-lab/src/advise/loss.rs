@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Candidate;
-use super::logs::DatabaseLogs;
+use super::logs::{DatabaseLogs, LogSyncs};
 use super::values::LONG_LOG;
 use crate::store::{Results, StoreError};
 
@@ -17,8 +17,8 @@ const USUAL_LOG: u64 = 1000;
 /// Commits that a power cut may take: those since the last sync of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// At the most so many: the longest run of commits without a sync; where the recording has no
-    /// checkpoint, as many as fill the log.
+    /// At the most so many: the longest run of commits without a sync; where nothing makes them safe
+    /// in the recording, as many as fill the log.
     pub commits: u64,
     /// Whether that is all that the recording has, and a longer session would lose more of it.
     pub is_all: bool,
@@ -32,10 +32,8 @@ pub struct Loss {
 pub struct Writing {
     /// Executions that wrote to a file.
     pub transactions: u64,
-    /// The longest run of those that no sync made safe.
-    unsynced: u64,
-    /// Whether a checkpoint was among them.
-    has_checkpoint: bool,
+    /// What made them safe, as if all were of one database.
+    syncs: LogSyncs,
     /// Pages that were written into the log.
     log_pages: u64,
     /// Whether it has several databases, each with a log of its own.
@@ -81,22 +79,9 @@ impl Writing {
 
     /// Of the writes and syncs that each execution called, in their order.
     fn of_calls(calls: &[(u64, u64)], log_pages: u64) -> Writing {
-        let mut all = Writing { log_pages, ..Writing::default() };
-        let mut run = 0;
-        for (_, syncs) in calls.iter().filter(|calls| calls.0 > 0) {
-            all.transactions += 1;
-            run = match syncs {
-                0 => run + 1,
-                // The header of a log that begins again is synced before its first commit is there:
-                // what lay in the old one was safe already, and this commit is not.
-                1 => 1,
-                // A checkpoint syncs the log, and then the database.
-                _ => 0,
-            };
-            all.has_checkpoint |= *syncs > 1;
-            all.unsynced = all.unsynced.max(run);
-        }
-        all
+        let mut syncs = LogSyncs::default();
+        calls.iter().filter(|calls| calls.0 > 0).for_each(|calls| syncs.take(calls.1));
+        Writing { log_pages, transactions: syncs.commits, syncs, ..Writing::default() }
     }
 
     /// What may be lost of them with settings under which a commit syncs nothing.
@@ -108,13 +93,13 @@ impl Writing {
             return Loss { commits, is_all, is_least: false };
         }
         let is_least = self.has_several;
-        if self.has_checkpoint {
-            return Loss { commits: self.unsynced, is_all: false, is_least };
+        if self.syncs.is_made_safe() {
+            return Loss { commits: self.syncs.longest, is_all: false, is_least };
         }
         // So many commits fill the log, by the pages that each of them has written.
         let filling = room.filter(|_| self.log_pages > 0);
         let filling = filling.map(|pages| (pages * self.transactions).div_ceil(self.log_pages));
-        Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true, is_least }
+        Loss { commits: filling.unwrap_or(0).max(self.syncs.longest), is_all: true, is_least }
     }
 
     /// Whether the length of the log can matter: it was as long as that, or as SQLite's own, once;
@@ -179,6 +164,9 @@ mod tests {
         assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true, is_least: false });
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "4000")).commits, 2000);
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "0")).commits, 10);
+        // Closed again and again.
+        let closed = Writing::of_calls(&calls(&"hrwr".repeat(50)), 200);
+        assert_eq!(closed.loss(&normal), Loss { commits: 2, is_all: false, is_least: false });
     }
 
     /// What happened: one of two databases was checkpointed after each ten commits, so "up to 10

@@ -227,17 +227,28 @@ impl StoreError {
             Some(Code::NotADatabase) => StoreError::NotADatabase { path, detail },
             Some(Code::DatabaseCorrupt) => StoreError::Corrupt { path, detail },
             Some(Code::DiskFull) => StoreError::Full { path },
+            Some(Code::SystemIoFailure) if is_of_shared_memory(&error) => StoreError::Full { path },
             Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
                 StoreError::ReadOnly { path, detail }
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
                 StoreError::Busy { path, holder: "another process".into() }
             }
+            Some(Code::SystemIoFailure) => {
+                let code = error.sqlite_error().map_or(0, |error| error.extended_code);
+                StoreError::Other { path, detail: format!("{detail} (SQLite's code {code})") }
+            }
             Some(_) => StoreError::Other { path, detail },
             // No code: the file's content is not what the schema promises (a type, a JSON text).
             None => StoreError::Corrupt { path, detail },
         }
     }
+}
+
+/// Whether it is the file of readers and writers (`-shm`) that could not grow: SQLite has no better
+/// word for a full disk then than that it is broken.
+fn is_of_shared_memory(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 #[cfg(test)]
@@ -262,5 +273,18 @@ mod tests {
             );
         }
         assert!([written, read, made].iter().all(StoreError::is_of_a_full_disk));
+    }
+
+    /// What happened: "disk I/O error" of a full disk, once in a hundred: it was the memory that
+    /// readers and writers share which did not fit any more.
+    #[test]
+    fn what_does_not_fit_is_no_broken_disk() {
+        let of = |code: i32| {
+            let failure = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            StoreError::from_sqlite(Path::new("r.db"), failure)
+        };
+        assert!(of(rusqlite::ffi::SQLITE_IOERR_SHMSIZE).is_of_a_full_disk());
+        let broken = of(rusqlite::ffi::SQLITE_IOERR_READ);
+        assert!(!broken.is_of_a_full_disk() && broken.to_string().contains("code 266"), "{broken}");
     }
 }

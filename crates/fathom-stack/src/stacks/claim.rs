@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fathom_device::server::Server;
 use fathom_ground::sidecar::Sidecar;
@@ -88,6 +88,9 @@ impl Claim {
         }
         let home =
             stacks_in(state).join(name.map_or_else(|| entry.tag.clone(), |name| format!("named-{name}")));
+        if name.is_some() {
+            outwait_removal(&home);
+        }
         match DirBuilder::new().mode(0o700).create(&home) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && name.is_some() => {
                 let name = name.unwrap_or_default().to_owned();
@@ -211,6 +214,21 @@ impl Claim {
         }
         let_go(&self.owner);
         Ok(self.entry)
+    }
+}
+
+/// How long the last steps of a removal may take.
+const LAST_STEPS: Duration = Duration::from_secs(5);
+
+/// Waits until a directory is gone whose entry is gone already. Call with the state locked: entries
+/// are made so, and one that is not written is then on the last steps of its removal.
+fn outwait_removal(home: &Path) {
+    let begin = Instant::now();
+    let is_going = || home.is_dir() && home.join("entry.json").symlink_metadata().is_err();
+    while is_going() && begin.elapsed() < LAST_STEPS {
+        // Its remover may have died.
+        drop(abandoned(home));
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -343,6 +361,25 @@ mod tests {
         assert!(refused().contains("\"mine\" is just being brought up or taken down"), "{}", refused());
         first.keep().unwrap();
         assert!(refused().contains("\"mine\" is already up"), "{}", refused());
+    }
+
+    /// What happened: the same command, given again as the guard of the stopped one was done but
+    /// for the directory, was told that another one is at it.
+    #[test]
+    fn the_last_steps_of_a_removal_are_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = StackSpec { directory: Some(dir.path().into()), ..StackSpec::default() };
+        let first = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap();
+        let home = first.home.clone();
+        // As `undo` does it, with time between the steps.
+        fs::remove_file(home.join("entry.json")).unwrap();
+        let second = std::thread::scope(|scope| {
+            let second = scope.spawn(|| Claim::new(dir.path(), "x", Some("mine"), &spec));
+            std::thread::sleep(Duration::from_millis(50));
+            fs::remove_file(home.join("owner")).unwrap();
+            second.join().unwrap()
+        });
+        assert_eq!(Entry::read(&second.unwrap().home).unwrap().name.as_deref(), Some("mine"));
     }
 
     /// What happened: below a link, as in FATHOM_STATE_DIR=/var/run/fathom, and where that was no

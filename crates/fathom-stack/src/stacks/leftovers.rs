@@ -129,12 +129,22 @@ impl Stacks {
     /// whose guard is at work: their last processes are just ending. `told` is called once with
     /// each that is not gone at once. Gives those that are still there.
     pub fn wait_for_guards(&self, limit: Duration, told: &mut dyn FnMut(&Leftover)) -> Vec<Leftover> {
+        self.wait_for_guards_of(&|_| true, limit, told)
+    }
+
+    /// As [`Stacks::wait_for_guards`], for those of which this holds.
+    pub fn wait_for_guards_of(
+        &self,
+        is_asked: &dyn Fn(&Leftover) -> bool,
+        limit: Duration,
+        told: &mut dyn FnMut(&Leftover),
+    ) -> Vec<Leftover> {
         let begin = Instant::now();
         let mut known: Vec<PathBuf> = Vec::new();
         loop {
             let found = self.found().into_iter();
-            let ending: Vec<Leftover> =
-                found.filter(Found::is_ending).filter_map(|found| described(&found)).collect();
+            let described = found.filter(Found::is_ending).filter_map(|found| described(&found));
+            let ending: Vec<Leftover> = described.filter(is_asked).collect();
             let waited = begin.elapsed();
             // Before the limit is looked at: what is there still when it has passed was told, also
             // where this thread stood still until then.

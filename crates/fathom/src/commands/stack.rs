@@ -12,7 +12,7 @@ use fathom_device::data_of;
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::named_stack::{self, NamedStack};
-use fathom_stack::{Report, StackError, StackSpec, Stacks};
+use fathom_stack::{Leftover, Report, StackError, StackSpec, Stacks};
 
 use crate::cli::{Stack, StackAction, StackUp};
 use crate::outcome::{Error, Outcome};
@@ -95,6 +95,9 @@ fn path_of(name: &str) -> super::Result {
 }
 
 fn up(asked: &StackUp) -> super::Result {
+    // Who gives a command again that was stopped means files that are just being removed, which
+    // "are another stack's" until then.
+    Stacks::here().wait_for_guards_of(&|leftover| leftover.name.is_some(), ENDING, &mut tell_of_ending);
     let absolute = |option: &str, path: &Path| {
         let path = std::path::absolute(path).map_err(|error| Error::usage(format!("{option}: {error}")))?;
         super::text_path(option, &path).map(drop)?;
@@ -195,18 +198,20 @@ const ENDING: Duration = Duration::from_secs(75);
 /// may be just ending.
 const BUSY: Duration = Duration::from_secs(20);
 
+fn tell_of_ending(leftover: &Leftover) {
+    tell!(
+        "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
+        leftover.name.as_ref().unwrap_or(&leftover.label),
+        leftover.owner_pid
+    );
+}
+
 /// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs
 /// that go on now are left alone.
 fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named_stack::down_all() };
     let stacks = Stacks::here().with_busy_limit(BUSY);
-    let ending = stacks.wait_for_guards(ENDING, &mut |leftover| {
-        tell!(
-            "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
-            leftover.name.as_ref().unwrap_or(&leftover.label),
-            leftover.owner_pid
-        );
-    });
+    let ending = stacks.wait_for_guards(ENDING, &mut tell_of_ending);
     let mut dead = stacks.down_all(true);
     for entry in ending {
         let label = entry.name.unwrap_or(entry.label);
