@@ -85,6 +85,8 @@ pub(super) struct Finding {
 pub(super) struct FindingResult {
     /// The ratios in words.
     pub measured: String,
+    /// The ratios.
+    pub ratios: Vec<Comparison>,
     /// What they say.
     pub verdict: Verdict,
     /// Cause or remark, else empty.
@@ -101,7 +103,9 @@ impl FindingResult {
             true => text(ratio),
             false => format!("{name} {}", text(ratio)),
         };
-        FindingResult { measured: ratios.iter().map(one).collect::<Vec<_>>().join(", "), verdict, remark }
+        let measured = ratios.iter().map(one).collect::<Vec<_>>().join(", ");
+        let ratios = ratios.iter().map(|(_, ratio)| *ratio).collect();
+        FindingResult { measured, ratios, verdict, remark }
     }
 }
 

@@ -359,6 +359,7 @@ impl<'a> Printer<'a> {
                 finding: finding.finding.clone(),
                 data: finding.data.clone(),
                 measured: judged.measured,
+                ratios: judged.ratios,
                 verdict: judged.verdict,
             });
         }

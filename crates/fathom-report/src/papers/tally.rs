@@ -64,6 +64,7 @@ mod tests {
             finding: String::new(),
             data: None,
             measured: String::new(),
+            ratios: Vec::new(),
             verdict,
         };
         let tally = Tally(vec![

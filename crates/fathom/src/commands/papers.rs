@@ -112,11 +112,17 @@ fn check(printed: &PrintedPage, page: &Path) -> super::Result {
 /// Lists every verdict of the published data beside that of the new, by which so many are judged.
 /// Of rows that the new data sets measured the numbers of both stand below.
 fn again(published: &PrintedPage, new: &PrintedPage, names: &BTreeSet<&str>, judged: usize) -> super::Result {
-    let mut changed = 0;
+    let (mut changed, mut others) = (0, 0);
     for (before, now) in published.findings.iter().zip(&new.findings) {
         let is_same = before.verdict == now.verdict;
+        let is_other = now.is_another_number(before);
         changed += usize::from(!is_same);
-        let mark = if is_same { " " } else { "!" };
+        others += usize::from(is_other);
+        let mark = match (is_same, is_other) {
+            (false, _) => "!",
+            (true, true) => "~",
+            (true, false) => " ",
+        };
         let was = if is_same { String::new() } else { format!("  (published: {})", before.verdict) };
         say!("{mark} {}: {}: {}{was}", now.table, now.finding, now.verdict);
         if now.data.as_deref().is_some_and(|data| names.contains(data)) {
@@ -124,7 +130,9 @@ fn again(published: &PrintedPage, new: &PrintedPage, names: &BTreeSet<&str>, jud
         }
     }
     say!(
-        "{} verdicts, {judged} of them by the new results; {changed} of them another than the published",
+        "{} verdicts, {judged} of them by the new results; {changed} of them another than the published (!), and of {others} \
+         findings the number, whatever the verdict (~ or !): the intervals share nothing, or one of them holds 1 and the \
+         other does not",
         published.findings.len()
     );
     Ok(if changed == 0 { Outcome::Good } else { Outcome::Failed })

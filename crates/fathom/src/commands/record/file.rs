@@ -26,11 +26,13 @@ const KEPT: &str = ".fathom-recorded-";
 const LOCK: &str = "lock";
 
 impl RecordingFile {
-    /// In a directory of its own below `directory`.
+    /// In a directory of its own below `directory`, from which what killed commands have left goes
+    /// first; what of that cannot be removed is told by `stack down --all`.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn new(directory: &Path) -> Result<RecordingFile, Error> {
+        let _ = remove_abandoned(directory);
         let problem = |error: std::io::Error| match fathom_ground::system::is_full_disk(&error) {
             true => temporary_is_full(),
             false => Error::failed(format!("{}: {error}", shown_path(directory))),
@@ -140,6 +142,11 @@ mod tests {
         let (removed, failed) = remove_abandoned(place.path());
         assert_eq!((removed, failed), (vec![killed.clone()], Vec::new()));
         assert!(alive.file.parent().unwrap().exists() && other.join(LOCK).exists() && unlocked.exists());
+        // As whoever records next does.
+        std::fs::create_dir(&killed).unwrap();
+        std::fs::write(killed.join(LOCK), "").unwrap();
+        drop(RecordingFile::new(place.path()).unwrap());
+        assert!(!killed.exists() && alive.file.parent().unwrap().exists());
         let path = alive.file.parent().unwrap().to_owned();
         drop(alive);
         assert!(!path.exists());
