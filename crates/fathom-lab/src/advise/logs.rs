@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(loss("hHwW", 1), (4, true));
     }
 
-    /// What happened: of a program that opens and closes its database at each commit a power cut was
-    /// told to take 953 commits, as many as fill the log, for no checkpoint was seen: the one that
-    /// closing makes belongs to no transaction.
+    /// What happened: of a program that opens and closes its database at each commit a power cut
+    /// was told to take 953 commits, as many as fill the log, for no checkpoint was seen: the one
+    /// that closing makes belongs to no transaction.
     #[test]
     fn a_database_that_is_closed_again_and_again_loses_what_it_commits_between() {
         assert_eq!(loss(&"hw".repeat(100), 1000), (2, false));

@@ -17,8 +17,8 @@ const USUAL_LOG: u64 = 1000;
 /// Commits that a power cut may take: those since the last sync of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// At the most so many: the longest run of commits without a sync; where nothing makes them safe
-    /// in the recording, as many as fill the log.
+    /// At the most so many: the longest run of commits without a sync; where nothing makes them
+    /// safe in the recording, as many as fill the log.
     pub commits: u64,
     /// Whether that is all that the recording has, and a longer session would lose more of it.
     pub is_all: bool,
