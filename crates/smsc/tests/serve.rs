@@ -562,6 +562,19 @@ fn other_timers_hold_for_who_is_silent_already() {
     assert_eq!(client.next().unwrap().0.command, Command::EnquireLink as u32);
 }
 
+/// What happened: who read "stopped" in the log and opened the store then was told that another
+/// process has it open, for the centre had said so before it let go of it.
+#[test]
+fn who_reads_that_it_has_stopped_can_open_the_store() {
+    for _ in 0..20 {
+        let (dir, mut server) = Server::new("");
+        server.signal("-TERM");
+        server.line_with("stopped");
+        let lock = std::fs::File::open(dir.path().join("store/LOCK")).unwrap();
+        assert!(lock.try_lock().is_ok(), "its process has it locked still");
+    }
+}
+
 #[test]
 fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
     let (dir, server) = Server::new("");

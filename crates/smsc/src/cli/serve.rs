@@ -216,6 +216,10 @@ impl Serve {
         let done = runtime.block_on(self.until_stopped(server, &log));
         // Sessions of a store may still be in a call that nobody waits for.
         runtime.shutdown_timeout(Duration::from_secs(2));
+        // Not before: they hold the store, and who reads this opens it next.
+        if done.is_ok() {
+            log.at(Level::Info, "stopped");
+        }
         log.flush();
         done
     }
@@ -275,7 +279,6 @@ impl Serve {
         });
         served.await?;
         signals.abort();
-        log.at(Level::Info, "stopped");
         Ok(true)
     }
 
