@@ -224,7 +224,18 @@ fn a_stack_that_was_stopped_on_its_way_up_leaves_no_files() {
         }
         !is_late
     };
-    assert!((0..20).any(|_| is_stopped_on_its_way()), "it was complete each time");
+    let stopped = || assert!((0..20).any(|_| is_stopped_on_its_way()), "it was complete each time");
+    stopped();
+    let begin = std::time::Instant::now();
+    while files.iter().any(|file| place.path(file).exists()) {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", place.files());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let left = || place.fathom(&["stack", "list"]).stdout.contains(&name);
+    while left() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{name} is still there");
+    }
+    stopped();
     // What happened: the same command, given again while the files of the stopped one were just
     // being removed, was told that they are "another stack's: name another file". And what is
     // complete stays.

@@ -30,9 +30,7 @@ pub struct Loss {
 /// What the executions of a recorded setting did, counted once, in the first good run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Writing {
-    /// Executions that wrote to a file.
-    pub transactions: u64,
-    /// What made them safe, as if all were of one database.
+    /// Executions that wrote to a file, and what made them safe, as if all were of one database.
     syncs: LogSyncs,
     /// Pages that were written into the log.
     log_pages: u64,
@@ -81,7 +79,13 @@ impl Writing {
     fn of_calls(calls: &[(u64, u64)], log_pages: u64) -> Writing {
         let mut syncs = LogSyncs::default();
         calls.iter().filter(|calls| calls.0 > 0).for_each(|calls| syncs.take(calls.1));
-        Writing { log_pages, transactions: syncs.commits, syncs, ..Writing::default() }
+        Writing { log_pages, syncs, ..Writing::default() }
+    }
+
+    /// Executions that wrote to a file.
+    #[must_use]
+    pub fn transactions(&self) -> u64 {
+        self.syncs.commits
     }
 
     /// What may be lost of them with settings under which a commit syncs nothing.
@@ -98,7 +102,7 @@ impl Writing {
         }
         // So many commits fill the log, by the pages that each of them has written.
         let filling = room.filter(|_| self.log_pages > 0);
-        let filling = filling.map(|pages| (pages * self.transactions).div_ceil(self.log_pages));
+        let filling = filling.map(|pages| (pages * self.transactions()).div_ceil(self.log_pages));
         Loss { commits: filling.unwrap_or(0).max(self.syncs.longest), is_all: true, is_least }
     }
 
@@ -158,7 +162,7 @@ mod tests {
         let normal = Candidate::new("wal", "normal");
         let all = Writing::of_calls(&calls("hwrwwchwwwwcrhw"), 12);
         let expected = Loss { commits: 5, is_all: false, is_least: false };
-        assert_eq!((all.transactions, all.loss(&normal)), (13, expected));
+        assert_eq!((all.transactions(), all.loss(&normal)), (13, expected));
         // No checkpoint: ten commits, each of two pages, and the log has room for a thousand.
         let none = Writing::of_calls(&calls("hwwwwwrrwwww"), 20);
         assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true, is_least: false });
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn a_part_of_the_executions_tells_nothing_of_a_run_of_them() {
         let kept = calls("hwwcww");
-        assert_eq!(Writing::of_kept(&kept, 6, 12).map(|all| all.transactions), Some(6));
+        assert_eq!(Writing::of_kept(&kept, 6, 12).map(|all| all.transactions()), Some(6));
         assert_eq!(Writing::of_kept(&kept, 12, 12), None);
         assert_eq!(Writing::of_kept(&[], 0, 0), None);
     }

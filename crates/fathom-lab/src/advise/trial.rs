@@ -122,7 +122,7 @@ impl Trial {
         let is_of_log = self.candidate.more.contains_key("wal_autocheckpoint");
         let is_prefix = self.durability == Some(Durability::PowerCutPrefix);
         Trial {
-            writing: writing.map(|writing| writing.transactions),
+            writing: writing.map(Writing::transactions),
             loss: writing.filter(|_| is_prefix).map(|writing| writing.loss(&self.candidate)),
             is_log_felt: writing.filter(|_| is_of_log).map(|writing| writing.is_log_felt(&self.candidate)),
             ..self

@@ -227,7 +227,9 @@ fn outwait_removal(home: &Path) {
     let is_going = || home.is_dir() && home.join("entry.json").symlink_metadata().is_err();
     while is_going() && begin.elapsed() < LAST_STEPS {
         // Its remover may have died.
-        drop(abandoned(home));
+        if let Some(owner) = abandoned(home) {
+            let_go(&owner);
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -50,6 +50,8 @@ pub struct Server {
     pub admin: String,
     /// What it said until it listened.
     pub said: String,
+    /// The lines of that which [`Server::line_with`] has not heard.
+    unheard: VecDeque<String>,
 }
 
 impl Server {
@@ -82,7 +84,8 @@ impl Server {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let nothing = String::new;
         let [address, http, api, admin, said] = std::array::from_fn(|_| nothing());
-        let mut server = Server { child, stderr, address, http, api, admin, said };
+        let unheard = VecDeque::new();
+        let mut server = Server { child, stderr, address, http, api, admin, said, unheard };
         while server.address.is_empty() {
             let line = server.line();
             assert!(!line.is_empty(), "the server ended: {}", server.said);
@@ -99,6 +102,7 @@ impl Server {
                 }
             }
             server.said.push_str(&line);
+            server.unheard.push_back(line);
         }
         server
     }
@@ -145,10 +149,12 @@ impl Server {
         line
     }
 
-    /// The next line that it says with these words, without those between.
+    /// The next line that it says with these words, without those between; what it says once may
+    /// come before it listens.
     pub fn line_with(&mut self, words: &str) -> String {
         loop {
-            let line = self.line();
+            let line = self.unheard.pop_front();
+            let line = line.unwrap_or_else(|| self.line());
             assert!(!line.is_empty(), "the server ended without a word of {words}");
             if line.contains(words) {
                 return line;
